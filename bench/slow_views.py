@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 #: How long each waits, in seconds.
-WAITS = {"/slow": 0.05, "/slower": 0.2, "/new": 0.05, "/database": 0.05, "/long": 10.0}
+WAITS = {"/slow": 0.05, "/slower": 0.2, "/new": 0.05, "/database": 0.05, "/page": 0.02, "/report": 1.0, "/long": 10.0}
 #: Connections of the database.
 CONNECTIONS = threading.Semaphore(10)
 

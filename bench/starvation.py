@@ -13,6 +13,7 @@ held against this server only, each with its figure, and the exit status says wh
     database  50 clients of a view that waits 50 ms for one of ten connections, with --threads auto, from second 30 on
     long      a hundred clients of a view that takes ten seconds, with --threads auto, from second 10 on, when whoever
               has waited for as long as that is refused
+    pages     8 clients of a view that takes 20 ms beside 50 of one that takes a second
     scraper   twenty clients ask for four fifths of what 31 threads finish, calm, and beside one that asks for four
               times as much as is finished, with --fair-by client
 """
@@ -41,6 +42,7 @@ from forehand_lab.engine import Load
 OWN = f"{sys.executable} -m forehand slow_views:application --bind 127.0.0.1:{{port}}"
 AUTO = " --threads auto"
 QUICK, SLOW, DATABASE, LONG = "/", "/slow", "/database", "/long"
+PAGE, REPORT = "/page", "/report"
 #: What ten connections finish whose calls take 50 ms, in a second.
 BEST = 10 / 0.05
 #: What 31 threads finish of calls that take 50 ms, in a second.
@@ -87,6 +89,10 @@ ROWS = {
     "two": Row(((SLOW, 25, 0), ("/slower", 25, 0)), 1, {"p99 /": most(3)}),
     "new": Row(((SLOW, 20, 0), ("/new", 50, 3)), 1, {"p99 /": most(3)}),
     "auto": Row(((SLOW, 50, 0),), 5, {**FAST, "rate /slow": least(950)}, AUTO),
+    # Eight clients would have 400 pages a second.
+    "pages": Row(
+        ((PAGE, 8, 0), (REPORT, 50, 0)), 3, {"p99 /": most(3), "rate /page": least(200), "p99 /page": most(500)}
+    ),
     "database": Row(((DATABASE, 50, 0),), 30, {"rate /database": least(0.95 * BEST), "threads": most(16)}, AUTO),
     # Those that each client has asked last have not ended when the load does.
     "long": Row(((LONG, 100, 0),), 10, {**FAST, "failed /long": most(100), "threads": least(100)}, AUTO),

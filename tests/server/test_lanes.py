@@ -50,6 +50,25 @@ def test_quick_requests_are_answered_beside_more_slow_ones_than_there_are_thread
     served.until(lambda: queued(served) == 0)
 
 
+def test_pages_find_a_thread_beside_more_reports_than_there_are_threads(serve: Serve) -> None:
+    """Both are slow, and one takes many times as long as the other."""
+    served = taught(serve)
+    page = "/page?0.02"
+    for _ in range(LESSONS):
+        ask(served, "/year?1")
+        for _ in range(LESSONS):
+            ask(served, page)
+    crowd = [asked(served, "/year") for _ in range(CROWD)]
+    served.until(lambda: queued(served) > 0)
+    for _ in range(20):
+        ask(served, page)
+        # One thread is kept for what is quick, and another one for pages.
+        assert 0 < inside(served) < SLOW_THREADS
+    served.until(lambda: " for those that take less than " in served.order("status")[1])
+    ask(served, "/gate?open")
+    assert [answer(sock) for sock in crowd] == [(200, b"ok")] * CROWD
+
+
 def test_what_the_application_refuses_at_once_finds_a_thread_as_other_quick_requests_do(serve: Serve) -> None:
     """As a browser asks for `/favicon.ico`, and who looks something up that is not there."""
     served = taught(serve)
@@ -194,7 +213,7 @@ def test_a_route_that_is_said_to_be_quick_keeps_a_thread_from_the_first_request_
     assert inside(served) == threads - 1
     served.until(lambda: f"1 of {threads} threads is kept for quick ones" in served.order("status")[1])
     words = (
-        f"{threads - 1} of {threads} threads of every worker are taken, 1 is kept for quick requests, and 3 requests "
+        f"{threads - 1} of {threads} threads of every worker are taken, 1 is kept for quicker requests, and 3 requests "
     )
     served.until(lambda: words in served.order("status")[1])
     ask(served, "/gate?open")

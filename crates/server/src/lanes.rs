@@ -19,6 +19,7 @@
 //! Nothing is measured while nothing is slow: lanes are asleep until a call has taken some milliseconds or half of the
 //! threads are inside, and fall asleep again when there has been no slow call for a while.
 
+mod admission;
 mod by_hand;
 mod early;
 mod fair;
@@ -35,14 +36,13 @@ use crate::mounted::Asked;
 use by_hand::RouteLimits;
 pub(crate) use by_hand::said_of;
 pub use by_hand::{Below, ByHand, FairBy, Priority};
-use early::{Early, LONE_MS};
+use early::Early;
 pub use fair::SHARES;
 use inside::Inside;
 pub use inside::{Ticket, Used};
 pub use mark::Mark;
 pub use order::{End, Order, Waits};
 pub use queues::Queues;
-use queues::lane_at;
 use routes::Routes;
 pub use routes::{Computes, Outcome};
 use rule::{FEWEST_THREADS, Figure, Micros, SLOW_US, Split};
@@ -69,6 +69,8 @@ pub enum Lane {
     Unknown,
     /// Its route is slow.
     Slow,
+    /// Its route takes much longer than other slow ones.
+    Long,
     /// As many of its route are inside as may be, by a limit of that number.
     Limited(u8),
 }
@@ -220,7 +222,7 @@ impl Lanes {
             // With so few threads nothing is slow but what is said, and what takes a thread from those that are quick
             // because it is said.
             (None, _) if self.tells_apart() => Lane::Unknown,
-            (Some(mean_us), Some(split)) if mean_us >= split.at_us => Lane::Slow,
+            (Some(mean_us), Some(split)) if mean_us >= split.at_us => split.lane_of(mean_us),
             // The rule has not been asked since it took so long, or keeps no thread, where one is kept all the same.
             (Some(mean_us), None) if mean_us >= SLOW_US && self.tells_apart() && !self.are_alike() => {
                 Lane::Slow
@@ -231,11 +233,14 @@ impl Lanes {
         let computes = known.map_or(Computes::No, routes::Route::computes);
         let mut mark = Mark { route: found, lane: Some(lane), short, computes, ..Mark::default() };
         if !self.by_hand.is_empty() {
-            let said = self.by_hand.lane(path);
-            mark.lane = said.or(mark.lane);
-            if said == Some(Lane::Express) {
+            match self.by_hand.lane(path) {
                 // What is called quick does not wait, whatever is measured.
-                mark.computes = Computes::No;
+                Some(Lane::Express) => (mark.lane, mark.computes) = (Some(Lane::Express), Computes::No),
+                // What is called slow may still be told apart from what is slower.
+                Some(slow) if matches!(mark.lane, Some(Lane::Express | Lane::Unknown)) => {
+                    mark.lane = Some(slow);
+                }
+                _ => {}
             }
             mark.limit = self.limits.of(path);
         }
@@ -270,99 +275,6 @@ impl Lanes {
         }
     }
 
-    /// Who begins, of those that may.
-    #[inline]
-    pub fn pick<T: Waits>(&mut self, any_in_front: bool, queues: &Queues<T>) -> Pick {
-        match self.beside(queues) {
-            None if any_in_front => Pick::Front,
-            None => Pick::Nobody,
-            Some(_) if any_in_front && !self.front_was_last => {
-                self.front_was_last = true;
-                Pick::Front
-            }
-            Some(place) => {
-                self.front_was_last = false;
-                self.last = place;
-                Pick::Next(lane_at(place))
-            }
-        }
-    }
-
-    /// True: somebody who waits beside the front may begin.
-    #[inline]
-    pub fn admits_any<T: Waits>(&self, queues: &Queues<T>) -> bool {
-        !queues.is_empty() && self.beside(queues).is_some()
-    }
-
-    /// The next queue that may go on: they take turns.
-    fn beside<T: Waits>(&self, queues: &Queues<T>) -> Option<usize> {
-        let admits_others = self.admits_others();
-        if queues.is_empty() || !admits_others && !self.may_admit_last() && queues.limited() == 0 {
-            return None;
-        }
-        // While those are inside of which it is not known yet whether they are slow, nobody unknown is tried beside them: a
-        // crowd of one kind comes all at once.
-        let admits_last = self.may_admit_last() && self.inside.young() == 0;
-        // Whoever is slow has it where nobody else has wanted it for a while: a crowd may come one by one.
-        let order = Order { now: self.looked_us / 1000, after: LONE_MS };
-        let admits_lone = self.may_admit_last()
-            && !self.early.knows_quick
-            && queues.len() - queues.limited() == 1
-            && queues.is_overload(order);
-        let all = 2 + self.limits.len();
-        (1..=all).map(|further| (self.last + further) % all).find(|&place| match lane_at(place) {
-            lane if queues.waiting(lane) == 0 => false,
-            // Whoever is quick may have a thread that is kept, here as well.
-            lane @ Lane::Limited(limit) => {
-                !self.limits.is_reached(limit) && (admits_others || queues.are_quick(lane))
-            }
-            Lane::Slow => admits_others || admits_lone,
-            _ => admits_others || admits_last,
-        })
-    }
-
-    /// True: a thread is free that is kept, but not as the rule has asked for it: on it may be tried what nobody knows.
-    #[inline]
-    fn may_admit_last(&self) -> bool {
-        self.kept_for_sure() == 0 && self.others_inside() < self.threads
-    }
-
-    /// True: it is about to be known whether those that are inside are slow, and who waits may begin then. Nothing else
-    /// tells of that.
-    pub fn are_watched(&self) -> bool {
-        self.may_admit_last() && self.inside.young() > 0 && !self.admits_others()
-    }
-
-    /// True: there is a thread for a request that is not known to be quick, beside those that are kept.
-    #[inline]
-    pub fn admits_others(&self) -> bool {
-        self.others_inside() + self.kept() < self.threads
-    }
-
-    /// How many are inside that do not count as quick.
-    #[inline]
-    pub fn others_inside(&self) -> u32 {
-        self.out.saturating_sub(self.inside.quick())
-    }
-
-    /// So many requests that are not known to be quick may begin at once, or soon.
-    pub fn room_for_others(&self) -> u32 {
-        self.threads.saturating_sub(self.others_inside() + self.kept_for_sure())
-    }
-
-    /// Threads that are kept for quick routes.
-    #[inline]
-    pub fn kept(&self) -> u32 {
-        self.kept_for_sure().max(u32::from(self.has_lanes() && self.early.keeps()))
-    }
-
-    /// The same, as the rule says, and one where lanes are said by hand.
-    #[inline]
-    fn kept_for_sure(&self) -> u32 {
-        let by_rule = self.split.map_or(0, |split| split.reserve);
-        by_rule.max(u32::from(self.always && !self.by_hand.lanes.is_empty()))
-    }
-
     /// With few threads there are only those that somebody wants.
     #[inline]
     fn has_lanes(&self) -> bool {
@@ -390,7 +302,8 @@ impl Lanes {
     /// A request is begun. Its mark is what [`Lanes::judge`] gave.
     pub fn begin(&mut self, mark: &mut Mark, route: (&[u8], &[u8]), now_us: Micros) {
         let route = self.routes.enter(mark.route, route, now_us);
-        mark.ticket = self.inside.add(route, mark.lane == Some(Lane::Express), mark.computes, now_us);
+        let lane = mark.lane.unwrap_or(Lane::Unknown);
+        mark.ticket = self.inside.add(route, lane, mark.computes, now_us);
         if let (Some(_), Some(limit)) = (mark.ticket, mark.limit) {
             self.limits.begins(limit);
         }
@@ -464,9 +377,10 @@ impl Lanes {
         self.routes.forget_long();
         self.inside.forget_computing(now_us);
         let (long_us, is_split) = (self.long_us(), self.split.is_some());
+        let longest_us = self.split.and_then(|split| split.long).map(|long| long.at_us);
         let many = (self.threads / MANY).max(2);
         let (routes, unsettled) = (&mut self.routes, &mut self.unsettled);
-        self.inside.overdue(now_us, long_us, |route, age_us| {
+        self.inside.overdue(now_us, (long_us, longest_us), |route, age_us| {
             let mean_us = routes.add_long(route, age_us, many);
             *unsettled |= !is_split && mean_us.is_some_and(|mean_us| mean_us >= SLOW_US);
         });

@@ -6,7 +6,7 @@
 
 use std::io;
 
-use reactor::sys::{compare_clocks, monotonic_ms};
+use reactor::sys::{compare_clocks, monotonic_ms, monotonic_us};
 use reactor::{Event, Reactor};
 use wire::Millis;
 
@@ -115,8 +115,10 @@ impl Poller {
         }
     }
 
-    /// The same for what is worth a wake-up of its own: to the millisecond.
-    pub fn wake_soon(&mut self, at: Millis) {
+    /// The same for what is worth a wake-up of its own: in so many milliseconds. The loop's own clock may be a tick of the kernel's
+    /// behind: the time would be over already, and so would the next one, and the loop go round until that tick.
+    pub fn wake_soon(&mut self, ms: Millis) {
+        let at = monotonic_us() / 1000 + ms;
         if at < self.soon {
             self.soon = at;
             self.due = self.due.min(at);

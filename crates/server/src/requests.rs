@@ -60,6 +60,8 @@ pub(crate) struct Requests {
     /// Requests that are not known to be quick and wait, and how fast the slow ones are done.
     lined_up: Queues<Box<Exchange>>,
     slow_throughput: Throughput,
+    /// And those that take much longer than other slow ones.
+    long_throughput: Throughput,
     /// And how fast those below each limit are, by its place.
     limited_throughput: Vec<Throughput>,
     /// Which end of the front the last one was taken from that began while its oldest had waited for too long.
@@ -112,6 +114,7 @@ impl Requests {
             lanes,
             lined_up: Queues::default(),
             slow_throughput: Throughput::default(),
+            long_throughput: Throughput::default(),
             limited_throughput: engine.config.by_hand.limits.iter().map(|_| Throughput::default()).collect(),
             front_end: End::Oldest,
             front_share: 0,

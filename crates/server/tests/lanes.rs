@@ -235,3 +235,32 @@ fn a_call_of_a_route_that_is_not_known_yet_has_been_long_if_it_took_as_long_as_s
         );
     }
 }
+
+#[test]
+fn pages_do_not_wait_for_reports_that_take_much_longer() {
+    let pages = kind("/page", Asks::Clients(8), Takes::About(20 * MS));
+    let reports = kind("/report", Asks::Clients(50), Takes::About(S));
+    // A report that begins as the first pages are asked for ends some seconds later at the latest.
+    for kinds in [vec![pages, reports], vec![pages, reports, FAST]] {
+        let (lanes, queue) = both(&kinds, 32, 30 * S);
+        assert!(queue[0].p99(8 * S) > 400 * MS, "one queue: {} us", queue[0].p99(8 * S));
+        assert!(lanes[0].p99(8 * S) <= 60 * MS, "{} us", lanes[0].p99(8 * S));
+        let kept = lanes[1].done(8 * S) / queue[1].done(8 * S);
+        assert!(kept >= 0.7, "{kept} of the reports");
+    }
+    // Where nobody asks for pages, reports have their threads.
+    let (became, _) = play(&[reports], 32, 30 * S, RULES);
+    assert!(became[0].done(11 * S) >= 31.0 * 19.0 * 0.95, "{} reports", became[0].done(11 * S));
+}
+
+#[test]
+fn reports_do_not_wait_for_ever_for_pages_without_a_pause() {
+    let kinds = [
+        kind("/page", Asks::Clients(200), Takes::About(20 * MS)),
+        kind("/report", Asks::Clients(20), Takes::About(S)),
+    ];
+    let (lanes, queue) = both(&kinds, 32, 60 * S);
+    let kept = lanes[1].done(10 * S) / queue[1].done(10 * S);
+    assert!(kept >= 0.9, "{kept} of the reports");
+    assert!(lanes[1].longest() <= 6 * S, "{} us", lanes[1].longest());
+}

@@ -28,7 +28,7 @@ ENDS_SOON = 14 * 86400.0
 FEW = 0.95
 #: Of ten seconds an event loop was held up for so many: requests that take no time wait for others then.
 HELD_UP = 3.0
-#: Of so many threads one may be kept for quick requests.
+#: Of so many threads one may be kept for quick requests, and another one for slow ones beside such that take longer.
 KEPT_SHARE = 4
 #: So many requests that have failed a worker keeps.
 KEPT = 128
@@ -198,17 +198,19 @@ def _full(status: Row, running: list[Row]) -> str:
     if not kept:
         return f"every thread of {where} is taken, and {wait}"
     spare = _count(kept, "is", "are")
-    return f"{threads - kept} of {threads} threads of {where} are taken, {spare} kept for quick requests, and {wait}"
+    return f"{threads - kept} of {threads} threads of {where} are taken, {spare} kept for quicker requests, and {wait}"
 
 
 def is_short(worker: Row, status: Row) -> bool:
-    """Requests wait for a thread of this worker: all are taken, or those are left that are kept for quick requests (a
-    quarter of four or more at the most, `lanes/rule.rs`, and one of two already where somebody says which routes are
-    slow or quick; no greenlet is). Those that wait for others of their route (`[route_limits]`)
-    do not wait for a thread."""
+    """Requests wait for a thread of this worker: all are taken, or those are left that are kept for quicker requests.
+
+    Of four threads or more a quarter at the most is kept for quick requests, and another one for slow requests beside
+    such that take much longer (`lanes/rule.rs`); of two already one where somebody says which routes are slow or quick;
+    of greenlets none. Those that wait for others of a route (`[route_limits]`) wait for no thread.
+    """
     threads, waiting = worker["threads"], worker["queued"] - worker.get("limited", 0)
     by_hand = 1 if status.get("lanes_by_hand") and threads > 1 else 0
-    kept = 0 if has_greenlets(status) else max(by_hand, threads // KEPT_SHARE)
+    kept = 0 if has_greenlets(status) else max(by_hand, 2 * (threads // KEPT_SHARE))
     return bool(waiting > 0 and 0 < threads <= worker["busy"] + kept)
 
 

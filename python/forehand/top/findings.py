@@ -45,7 +45,7 @@ def _threads(now: Look) -> list[str]:
     if full:
         waiting = sum(one["queued"] - one["limited"] for one in full)
         kept = sum(max(0, one["threads"] - one["busy"]) for one in full)
-        but = f" but {kept} for quick requests" if kept else ""
+        but = f" but {kept} for quicker requests" if kept else ""
         unit = "greenlet" if situation.has_greenlets(now.status) else "thread"
         found.append(f"every {unit}{but} of {len(full)} of {len(workers)} workers is taken, {waiting} wait")
     return found

@@ -4,9 +4,9 @@
 
 use std::num::NonZeroU16;
 
-use super::Lanes;
 use super::routes::{COMPUTES_US, Computes};
 use super::rule::Micros;
+use super::{Lane, Lanes};
 
 /// A call's place among those that are inside.
 pub type Ticket = NonZeroU16;
@@ -21,6 +21,8 @@ pub struct Call {
     pub route: u16,
     pub since_us: Micros,
     counts: Counts,
+    /// It takes as long as the longest do.
+    longest: bool,
     /// It is taken to compute, for so long.
     computes: Computes,
 }
@@ -46,16 +48,18 @@ pub struct Inside {
     free: Vec<Ticket>,
     quick: u32,
     young: u32,
+    longest: u32,
     computing: u32,
     burning: u32,
 }
 
 impl Inside {
-    /// A call begins, as a quick one or not; `computes`: what is known of its route. None where more are inside than can be told
-    /// apart.
-    pub fn add(&mut self, route: u16, quick: bool, computes: Computes, since_us: Micros) -> Option<Ticket> {
+    /// A call begins that has waited in such a lane; `computes`: what is known of its route. None where more are inside than can be
+    /// told apart.
+    pub fn add(&mut self, route: u16, lane: Lane, computes: Computes, since_us: Micros) -> Option<Ticket> {
+        let (quick, longest) = (lane == Lane::Express, lane == Lane::Long);
         let counts = if quick { Counts::Quick } else { Counts::Young };
-        let call = Some(Call { route, since_us, counts, computes });
+        let call = Some(Call { route, since_us, counts, longest, computes });
         let ticket = match self.free.pop() {
             Some(ticket) => {
                 self.calls[place(ticket)] = call;
@@ -69,6 +73,7 @@ impl Inside {
         };
         self.quick += u32::from(quick);
         self.young += u32::from(!quick);
+        self.longest += u32::from(longest);
         self.computing += u32::from(matches!(computes, Computes::For(_)));
         self.burning += u32::from(matches!(computes, Computes::Long(_)));
         Some(ticket)
@@ -79,6 +84,7 @@ impl Inside {
         let call = self.calls.get_mut(place(ticket))?.take()?;
         self.quick -= u32::from(call.counts == Counts::Quick);
         self.young -= u32::from(call.counts == Counts::Young);
+        self.longest -= u32::from(call.longest);
         self.forget(call.computes);
         self.free.push(ticket);
         Some(call)
@@ -102,6 +108,12 @@ impl Inside {
     #[inline]
     pub fn young(&self) -> u32 {
         self.young
+    }
+
+    /// How many take as long as the longest do.
+    #[inline]
+    pub fn longest(&self) -> u32 {
+        self.longest
     }
 
     /// How many compute for long.
@@ -147,12 +159,21 @@ impl Inside {
     }
 
     /// Goes through those that are inside for `long_us` or longer, none of which counts as quick any more: its route, and
-    /// for how long.
-    pub fn overdue(&mut self, now_us: Micros, long_us: Micros, mut found: impl FnMut(u16, Micros)) {
+    /// for how long. From `longest_us` on one counts among the longest.
+    pub fn overdue(
+        &mut self,
+        now_us: Micros,
+        (long_us, longest_us): (Micros, Option<Micros>),
+        mut found: impl FnMut(u16, Micros),
+    ) {
         for call in self.calls.iter_mut().flatten() {
             let age = now_us.saturating_sub(call.since_us);
             if age < long_us {
                 continue;
+            }
+            if !call.longest && longest_us.is_some_and(|longest_us| age >= longest_us) {
+                call.longest = true;
+                self.longest += 1;
             }
             match std::mem::replace(&mut call.counts, Counts::Long) {
                 Counts::Quick => self.quick -= 1,
@@ -217,13 +238,13 @@ mod tests {
     #[test]
     fn a_quick_call_that_takes_long_does_not_count_as_quick() {
         let mut inside = Inside::default();
-        let first = inside.add(7, true, Computes::No, 1_000).expect("room");
-        let second = inside.add(7, true, Computes::No, 4_000).expect("room");
-        inside.add(8, false, Computes::No, 0).expect("room");
-        let last = inside.add(8, false, Computes::No, 2_000).expect("room");
+        let first = inside.add(7, Lane::Express, Computes::No, 1_000).expect("room");
+        let second = inside.add(7, Lane::Express, Computes::No, 4_000).expect("room");
+        inside.add(8, Lane::Slow, Computes::No, 0).expect("room");
+        let last = inside.add(8, Lane::Slow, Computes::No, 2_000).expect("room");
         assert_eq!((inside.quick(), inside.young()), (2, 2));
         let mut found = Vec::new();
-        inside.overdue(6_000, 5_000, |route, age| found.push((route, age)));
+        inside.overdue(6_000, (5_000, None), |route, age| found.push((route, age)));
         assert_eq!(found, [(7, 5_000), (8, 6_000)]);
         assert_eq!((inside.quick(), inside.young()), (1, 1));
         assert!(inside.remove(last).is_some() && inside.young() == 0);
@@ -236,10 +257,10 @@ mod tests {
     #[test]
     fn a_call_computes_for_four_times_as_long_as_others_of_its_route_and_is_expected_to_be_over_before() {
         let mut inside = Inside::default();
-        inside.add(1, false, Computes::No, 1_000);
+        inside.add(1, Lane::Slow, Computes::No, 1_000);
         assert!(inside.computing() == 0 && !inside.is_one_over_by(u64::MAX));
-        let first = inside.add(2, false, Computes::For(40_000), 1_000).expect("room");
-        let second = inside.add(2, true, Computes::For(10_000), 1_000).expect("room");
+        let first = inside.add(2, Lane::Slow, Computes::For(40_000), 1_000).expect("room");
+        let second = inside.add(2, Lane::Express, Computes::For(10_000), 1_000).expect("room");
         assert_eq!(inside.computing(), 2);
         assert!(!inside.is_one_over_by(10_999) && inside.is_one_over_by(11_000));
         for (now_us, computing) in [(40_999, 2), (41_000, 1), (160_999, 1), (161_000, 0)] {
@@ -248,7 +269,7 @@ mod tests {
         }
         inside.remove(first);
         inside.remove(second);
-        let long = inside.add(3, false, Computes::Long(300_000), 1_000).expect("room");
+        let long = inside.add(3, Lane::Slow, Computes::Long(300_000), 1_000).expect("room");
         assert_eq!((inside.computing(), inside.burning()), (0, 1));
         assert!(!inside.is_one_over_by(u64::MAX), "nobody waits for that");
         for (now_us, burning) in [(1_200_999, 1), (1_201_000, 0)] {
@@ -256,7 +277,7 @@ mod tests {
             assert_eq!(inside.burning(), burning, "{now_us}");
         }
         inside.remove(long);
-        let third = inside.add(2, false, Computes::For(40_000), 1_000).expect("room");
+        let third = inside.add(2, Lane::Slow, Computes::For(40_000), 1_000).expect("room");
         assert_eq!(inside.computing(), 1);
         inside.remove(third);
         assert_eq!(inside.computing(), 0);
@@ -265,18 +286,37 @@ mod tests {
     #[test]
     fn a_ticket_is_given_again() {
         let mut inside = Inside::default();
-        let first = inside.add(1, false, Computes::No, 0);
+        let first = inside.add(1, Lane::Slow, Computes::No, 0);
         inside.remove(first.expect("room"));
-        assert_eq!(inside.add(2, false, Computes::No, 0), first);
+        assert_eq!(inside.add(2, Lane::Slow, Computes::No, 0), first);
     }
 
     #[test]
     fn more_than_can_be_told_apart_are_not() {
         let mut inside = Inside::default();
         for _ in 0..u16::MAX {
-            assert!(inside.add(1, true, Computes::No, 0).is_some());
+            assert!(inside.add(1, Lane::Express, Computes::No, 0).is_some());
         }
-        assert!(inside.add(1, true, Computes::No, 0).is_none());
+        assert!(inside.add(1, Lane::Express, Computes::No, 0).is_none());
         assert_eq!(inside.quick(), u32::from(u16::MAX));
+    }
+
+    #[test]
+    fn a_call_counts_among_the_longest_by_its_lane_or_by_its_age() {
+        let mut inside = Inside::default();
+        let long = inside.add(1, Lane::Long, Computes::No, 1_000).expect("room");
+        let slow = inside.add(2, Lane::Slow, Computes::No, 1_000).expect("room");
+        for (now_us, longest_us, longest) in [
+            (100_999, Some(100_000), 1),
+            (900_000, None, 1),
+            (101_000, Some(100_000), 2),
+            (102_000, Some(100_000), 2),
+        ] {
+            inside.overdue(now_us, (5_000, longest_us), |_, _| {});
+            assert_eq!(inside.longest(), longest, "{now_us} {longest_us:?}");
+        }
+        inside.remove(long);
+        inside.remove(slow);
+        assert_eq!(inside.longest(), 0);
     }
 }

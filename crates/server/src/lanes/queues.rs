@@ -1,4 +1,4 @@
-//! Those that wait beside the front: requests of unknown routes, of slow ones, and of each route that has a limit.
+//! Those that wait beside the front: requests of unknown routes, of slow ones of each kind, and of each route that has a limit.
 //!
 //! Knows: who came first in each lane. Does not know: what waits. Runs under the baton.
 
@@ -28,12 +28,16 @@ impl<T> Default for Queues<T> {
     }
 }
 
+/// So many lanes are there but the front, and those of routes that have a limit.
+pub(super) const AUTOMATIC: usize = 3;
+
 /// A lane's place among the queues.
 fn place(lane: Lane) -> usize {
     match lane {
         Lane::Express | Lane::Unknown => 0,
         Lane::Slow => 1,
-        Lane::Limited(limit) => 2 + usize::from(limit),
+        Lane::Long => 2,
+        Lane::Limited(limit) => AUTOMATIC + usize::from(limit),
     }
 }
 
@@ -42,7 +46,8 @@ pub(super) fn lane_at(place: usize) -> Lane {
     match place {
         0 => Lane::Unknown,
         1 => Lane::Slow,
-        limit => Lane::Limited((limit - 2) as u8),
+        2 => Lane::Long,
+        limit => Lane::Limited((limit - AUTOMATIC) as u8),
     }
 }
 
@@ -98,9 +103,9 @@ impl<T: Waits> Queues<T> {
         self.queues.get(place(lane)).map_or(0, |queue| queue.fair.before(share, order))
     }
 
-    /// True: some that wait for a thread have waited so long that newer ones go before others.
+    /// True: some that do not wait for others of their route have waited so long that newer ones go before others.
     pub fn is_overload(&self, order: Order) -> bool {
-        self.queues.iter().take(2).any(|queue| queue.fair.is_overload(order))
+        self.queues.iter().take(AUTOMATIC).any(|queue| queue.fair.is_overload(order))
     }
 
     /// The next of a lane, and which end of its queue it was at.
@@ -131,6 +136,11 @@ impl<T: Waits> Queues<T> {
         self.queues.get(place(lane)).map_or(0, |queue| queue.fair.len())
     }
 
+    /// Since when the one waits that has for the longest in a lane.
+    pub fn oldest_in(&self, lane: Lane) -> Option<Millis> {
+        self.queues.get(place(lane)).and_then(|queue| queue.fair.oldest())
+    }
+
     /// Since when the one waits that has for the longest, in any of them.
     pub fn oldest(&self) -> Option<Millis> {
         self.queues.iter().filter_map(|queue| queue.fair.oldest()).min()
@@ -147,12 +157,14 @@ impl<T: Waits> Queues<T> {
         self.waiting
     }
 
-    /// How many of them do not wait for a thread, but for others of their route.
+    /// How many wait for others below the same path.
     #[inline]
     pub fn limited(&self) -> usize {
         match self.waiting {
             0 => 0,
-            waiting => waiting - self.waiting(Lane::Unknown) - self.waiting(Lane::Slow),
+            waiting => {
+                waiting - self.queues.iter().take(AUTOMATIC).map(|queue| queue.fair.len()).sum::<usize>()
+            }
         }
     }
 
@@ -202,9 +214,10 @@ mod tests {
 
     #[test]
     fn each_lane_has_a_queue_of_its_own() {
-        let lanes = [Lane::Unknown, Lane::Slow, Lane::Limited(0), Lane::Limited(9)];
+        let lanes = [Lane::Unknown, Lane::Slow, Lane::Long, Lane::Limited(0), Lane::Limited(9)];
         let mut queues = Queues::default();
         lanes.iter().zip(1..).for_each(|(&lane, one)| queues.push(lane, 0, one));
+        assert_eq!(queues.limited(), 2);
         for (lane, one) in lanes.into_iter().zip(1..) {
             assert_eq!(lane_at(place(lane)), lane);
             assert_eq!((queues.waiting(lane), next(&mut queues, lane)), (1, Some(one)));
@@ -214,7 +227,9 @@ mod tests {
     #[test]
     fn who_waits_for_others_of_its_route_is_no_sign_of_overload() {
         let late = Order { now: 2_000, after: 1_000 };
-        for (lane, is_overload) in [(Lane::Limited(0), false), (Lane::Slow, true), (Lane::Unknown, true)] {
+        for (lane, is_overload) in
+            [(Lane::Limited(0), false), (Lane::Slow, true), (Lane::Unknown, true), (Lane::Long, true)]
+        {
             let mut queues = Queues::default();
             queues.push(lane, 0, 5);
             assert_eq!(queues.is_overload(late), is_overload, "{lane:?}");

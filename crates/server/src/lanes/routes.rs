@@ -100,26 +100,24 @@ pub struct Route {
 
 impl Route {
     /// How long a call has a thread, on average, those counted that are inside and take long; none: nobody knows.
-    /// While many of them take long at the same time the quick ones before them do not count.
+    /// While many of them take long at the same time the quick ones before them do not count. It is no less than what those took that
+    /// have ended: half of the time of those that are inside is still to come.
     pub fn mean_us(&self) -> Option<Micros> {
-        if self.crowds {
-            return self.long_us.checked_div(u64::from(self.long));
-        }
-        (self.total_us + self.long_us).checked_div(u64::from(self.calls + self.long))
+        let with_those_inside = match self.crowds {
+            true => self.long_us.checked_div(u64::from(self.long)),
+            false => (self.total_us + self.long_us).checked_div(u64::from(self.calls + self.long)),
+        };
+        with_those_inside.max(self.ended_us())
     }
 
-    /// The same for people: of calls that are inside half of their time is still to come, so that where these are all
-    /// that counts it may be less than what calls that have ended took. True: it is how old those are that are inside, and
-    /// how long they take is seen when they end.
+    /// How long those took that have ended, on average.
+    fn ended_us(&self) -> Option<Micros> {
+        self.total_us.checked_div(u64::from(self.calls))
+    }
+
+    /// The same for people. True: it is how old those are that are inside, and how long they take is seen when they end.
     pub fn told_us(&self) -> (Option<Micros>, bool) {
-        let ended = self.total_us.checked_div(u64::from(self.calls));
-        (self.mean_us().max(ended), self.mean_us() > ended)
-    }
-
-    /// Whether its calls compute, and for how long.
-    #[inline]
-    pub fn computes(&self) -> Computes {
-        self.used.computes()
+        (self.mean_us(), self.mean_us() > self.ended_us())
     }
 
     /// What it is called in messages.

@@ -7,6 +7,8 @@
 //! saves the short everything (DARC: Demoulin et al., "When Idling is Ideal", SOSP 2021). Where the lengths do not lie
 //! far apart nothing is kept, and everybody waits in one queue.
 
+use super::Lane;
+
 /// Microseconds.
 pub type Micros = u64;
 
@@ -44,6 +46,27 @@ pub struct Split {
     pub at_us: Micros,
     /// Threads that are kept for the others.
     pub reserve: u32,
+    /// Some of the slow ones take much longer than the others.
+    pub long: Option<Long>,
+}
+
+/// Where those are told apart that take much longer than other slow ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Long {
+    /// Their calls take so long or longer, on average.
+    pub at_us: Micros,
+    /// Threads that are kept from them, for the other slow ones.
+    pub reserve: u32,
+}
+
+impl Split {
+    /// Where a slow request waits whose calls take so long.
+    pub fn lane_of(&self, mean_us: Micros) -> Lane {
+        match self.long {
+            Some(long) if mean_us >= long.at_us => Lane::Long,
+            _ => Lane::Slow,
+        }
+    }
 }
 
 /// A place between two routes next to one another in length.
@@ -64,32 +87,54 @@ pub fn split(figures: &mut [Figure], threads: u32, before: Option<Split>) -> Opt
         return None;
     }
     figures.sort_unstable_by_key(|figure| figure.mean_us);
-    let (place, at_us) = boundary(figures, before)?;
-    Some(Split { at_us, reserve: reserve(&figures[..place], threads) })
+    let (place, at_us, long) = boundaries(figures, before)?;
+    let long = long.map(|(end, at_us)| Long { at_us, reserve: reserve(&figures[place..end], threads) });
+    Some(Split { at_us, reserve: reserve(&figures[..place], threads), long })
 }
 
-/// How many routes are quick, and from which length on others are slow.
-fn boundary(figures: &[Figure], before: Option<Split>) -> Option<(usize, Micros)> {
+/// How many routes are below a boundary, and from which length on others are above.
+type Boundary = (usize, Micros);
+
+/// The one below which routes are quick, and that from which on they take much longer than other slow ones, if there is one.
+fn boundaries(figures: &[Figure], before: Option<Split>) -> Option<(usize, Micros, Option<Boundary>)> {
     let (quickest, slowest) = (figures.first()?.mean_us, figures.last()?.mean_us);
     if slowest < SLOW_US {
         return None;
     }
+    let [at, long_at] =
+        [before.map(|before| before.at_us), before.and_then(|before| before.long).map(|long| long.at_us)];
     if quickest >= SLOW_US {
         // Whatever comes next and is quick is told apart from these at once.
-        return Some((0, SLOW_US));
+        return Some((0, SLOW_US, boundary(figures, long_at)));
     }
+    // The widest gap first: what is below and above it may lie far apart as well.
+    let (place, at_us) = boundary(figures, at)?;
+    if let Some((end, long_us)) = boundary(&figures[place..], long_at) {
+        return Some((place, at_us, Some((place + end, long_us))));
+    }
+    Some(match boundary(&figures[..place], at) {
+        Some((lower, lower_us)) => {
+            let before = boundary(figures, long_at).filter(|(end, _)| *end > lower);
+            (lower, lower_us, before.or(Some((place, at_us))))
+        }
+        None => (place, at_us, None),
+    })
+}
+
+/// Where routes lie far apart, of which the upper ones are slow. `before`: where they were told apart the last time.
+fn boundary(figures: &[Figure], before: Option<Micros>) -> Option<Boundary> {
     let gaps = gaps(figures);
     let widest = gaps
         .iter()
         .filter(|gap| gap.apart >= APART && figures[gap.place].mean_us >= SLOW_US)
         .reduce(|widest, gap| if gap.jump > widest.jump { gap } else { widest });
     if let Some(before) = before {
-        let place = figures.partition_point(|figure| figure.mean_us < before.at_us);
+        let place = figures.partition_point(|figure| figure.mean_us < before);
         let kept = gaps.iter().find(|gap| gap.place == place && gap.apart >= STILL_APART);
         if let Some(kept) = kept
             && !widest.is_some_and(|widest| widest.jump >= CLEARER * kept.jump)
         {
-            return Some((place, before.at_us));
+            return Some((place, before));
         }
     }
     let place = widest?.place;
@@ -165,7 +210,7 @@ mod tests {
 
     #[test]
     fn what_was_told_apart_stays_so_until_it_is_close_together() {
-        let before = Some(Split { at_us: 10_000, reserve: 1 });
+        let before = Some(Split { at_us: 10_000, reserve: 1, long: None });
         for (means, at_us) in [
             (&[4_000, 16_000][..], Some(10_000)),
             (&[4_100, 16_000], None),
@@ -210,7 +255,7 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_for_routes_that_nobody_has_seen() {
-        assert_eq!(found(&[50_000, 70_000], None), Some(Split { at_us: SLOW_US, reserve: 0 }));
+        assert_eq!(found(&[50_000, 70_000], None), Some(Split { at_us: SLOW_US, reserve: 0, long: None }));
     }
 
     #[test]
@@ -218,5 +263,62 @@ mod tests {
         let often = Figure { mean_us: 20, calls: 1_000_000, busy: 1.0 };
         let rarely = Figure { mean_us: 30_000_000, calls: 1, busy: 0.1 };
         assert!(split(&mut [often, rarely], 32, None).is_some());
+    }
+
+    /// What is told apart among slow routes: from where on they are slow, from where on long, and for how many threads' sake.
+    fn long(means: &[Micros], before: Option<Split>) -> Option<(Micros, Option<Micros>)> {
+        found(means, before).map(|split| (split.at_us, split.long.map(|long| long.at_us)))
+    }
+
+    #[test]
+    fn slow_routes_are_told_apart_from_those_that_take_much_longer() {
+        for (means, told) in [
+            (&[20_000, 1_000_000][..], Some((5_000, Some(141_421)))),
+            (&[20, 20_000, 1_000_000], Some((5_000, Some(141_421)))),
+            (&[1_000, 20_000, 5_000_000], Some((5_000, Some(316_227)))),
+            (&[50_000, 399_000], Some((5_000, None))),
+            (&[50_000, 400_000], Some((5_000, Some(141_421)))),
+            (&[20, 50_000, 200_000], Some((5_000, None))),
+            (&[20, 4_000, 400_000], Some((40_000, None))),
+        ] {
+            assert_eq!(long(means, None), told, "{means:?}");
+        }
+    }
+
+    #[test]
+    fn long_routes_stay_so_until_they_are_close_to_the_others() {
+        let before = |at_us, long_us| {
+            Some(Split { at_us, reserve: 1, long: Some(Long { at_us: long_us, reserve: 1 }) })
+        };
+        for (means, told) in [
+            (&[20_000, 200_000][..], Some((5_000, Some(100_000)))),
+            (&[20_000, 80_001], Some((5_000, None))),
+            (&[50_000, 200_000], Some((5_000, Some(100_000)))),
+            (&[51_000, 200_000], Some((5_000, None))),
+            (&[20, 50_000, 200_000], Some((5_000, Some(100_000)))),
+            (&[1_000, 20_000, 5_000_000], Some((5_000, Some(100_000)))),
+        ] {
+            let split = found(means, before(5_000, 100_000));
+            assert_eq!(long(means, before(5_000, 100_000)), told, "{means:?}");
+            assert_eq!(found(means, split), split, "what is said twice is said the same: {means:?}");
+        }
+    }
+
+    #[test]
+    fn threads_are_kept_for_slow_routes_beside_long_ones() {
+        for (busy, reserve) in [(0.0, 1), (1.0, 3), (4.0, 8), (30.0, 8)] {
+            let page = Figure { mean_us: 20_000, calls: 100, busy };
+            let report = Figure { mean_us: 2_000_000, calls: 10, busy: 20.0 };
+            let split = split(&mut [report, page], 32, None);
+            assert_eq!(split.and_then(|split| split.long).map(|long| long.reserve), Some(reserve), "{busy}");
+        }
+    }
+
+    #[test]
+    fn a_slow_request_waits_by_how_long_it_takes() {
+        let split = Split { at_us: 5_000, reserve: 1, long: Some(Long { at_us: 100_000, reserve: 1 }) };
+        let lanes = [5_000, 99_999, 100_000].map(|mean_us| split.lane_of(mean_us));
+        assert_eq!(lanes, [Lane::Slow, Lane::Slow, Lane::Long]);
+        assert_eq!(Split { long: None, ..split }.lane_of(100_000), Lane::Slow);
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::pattern::{self, Keep};
 use super::queues::Queues;
-use super::rule::{Micros, SLOW_US};
+use super::rule::{Long, Micros, SLOW_US};
 use super::{Lane, Lanes, Waits, routes};
 
 /// So many slow routes are named in messages.
@@ -67,6 +67,12 @@ impl Lanes {
             0 => "no quick route is known for which a thread would be kept".to_string(),
             1 => format!("1 of {} threads is kept for quick ones", self.threads),
             kept => format!("{kept} of {} threads are kept for quick ones", self.threads),
+        };
+        let kept = match self.split.and_then(|split| split.long) {
+            Some(Long { at_us, reserve }) => {
+                format!("{kept}, and {reserve} for those that take less than {} ms", at_us / 1000)
+            }
+            None => kept,
         };
         let waits = waits(waiting);
         let routes = slow.into_iter().take(NAMED).map(|slow| slow.name).collect();

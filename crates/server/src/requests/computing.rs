@@ -121,7 +121,7 @@ impl Requests {
         self.engine.counters.requests_held_back.add();
         self.computing.push(exchange, until, poller.now);
         self.engine.computing.note_waiting(self.computing.len());
-        poller.wake_soon(poller.now + LOOK_MS);
+        poller.wake_soon(LOOK_MS);
         true
     }
 
@@ -144,7 +144,7 @@ impl Requests {
         if self.engine.computing() > 0 && poller.now < until {
             self.computing.put_back(exchange, until, poller.now);
             self.engine.computing.note_waiting(self.computing.len());
-            return poller.wake_soon(poller.now + LOOK_MS);
+            return poller.wake_soon(LOOK_MS);
         }
         self.goes_first(exchange);
     }

@@ -71,6 +71,9 @@ impl Requests {
     /// Looks how fast those are done that others wait for in lanes.
     fn measure_lanes(&mut self, now: Millis) {
         self.slow_throughput.measure(now, self.lanes.others_inside());
+        if self.lined_up.waiting(Lane::Long) > 0 {
+            self.long_throughput.measure(now, self.lanes.longest_inside());
+        }
         if self.lined_up.limited() == 0 {
             return;
         }
@@ -128,9 +131,9 @@ impl Requests {
             let Some((end, mut next)) = self.lined_up.pop(lane, order) else { return false };
             if lane == Lane::Unknown {
                 judged_again(&mut next, &self.engine.config.mounted, &mut self.lanes);
-                if next.lane.lane == Some(Lane::Slow) {
+                if let Some(slow @ (Lane::Slow | Lane::Long)) = next.lane.lane {
                     let share = self.share_of(&mut next);
-                    self.lined_up.push(Lane::Slow, share, next);
+                    self.lined_up.push(slow, share, next);
                     continue;
                 }
             }
@@ -170,6 +173,7 @@ impl Requests {
             // While it was inside it did not count as quick.
             self.slow_throughput.count();
             let took_us = (looked - exchange.late_from + LATE_MS) * 1000;
+            self.count_long(exchange.lane.lane, took_us);
             self.engine.lined_up.count(exchange.status(), now_us, took_us);
             let name = name_of(&exchange.head, &mut self.lanes);
             let route = (exchange.head.method(), exchange.head.path());
@@ -198,6 +202,7 @@ impl Requests {
         if was_long || exchange.lane.lane == Some(Lane::Slow) {
             self.slow_throughput.count();
         }
+        self.count_long(exchange.lane.lane, took_us);
         if let Some((name, used_us)) = self.lanes.take_news()
             && let Some(bell) = &self.engine.config.bell
         {
@@ -207,6 +212,13 @@ impl Requests {
             bell.long_calls().tell(&name, used_us);
         }
         self.note_computing();
+    }
+
+    /// The same for those that take much longer: by their lane or, as they count inside, by what they took.
+    fn count_long(&mut self, lane: Option<Lane>, took_us: u64) {
+        if lane == Some(Lane::Long) || self.lanes.is_longest(took_us) {
+            self.long_throughput.count();
+        }
     }
 
     /// One that was taken is not begun now. Given back where it waits at the front, and not in a lane.
@@ -308,7 +320,7 @@ impl Requests {
         if !self.lined_up.is_empty() {
             poller.wake_by(poller.now + LOOK_MS);
             if self.lanes.are_watched() {
-                poller.wake_soon(poller.now + LOOK_SOON_MS);
+                poller.wake_soon(LOOK_SOON_MS);
             }
         }
     }

@@ -41,7 +41,7 @@ impl Requests {
             }
         }
         // Those of a route that has as many inside as it may wait for one of them.
-        for lane in [Lane::Unknown, Lane::Slow] {
+        for lane in [Lane::Unknown, Lane::Slow, Lane::Long] {
             given += self.give_lane(lane, most - given, &goes, connections, poller);
         }
         given

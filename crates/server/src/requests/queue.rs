@@ -82,7 +82,7 @@ impl Requests {
         match lane {
             Lane::Limited(_) => 0,
             _ if self.engine.is_held() => 0,
-            _ => self.lanes.room_for_others() as usize,
+            lane => self.lanes.room_for(lane) as usize,
         }
     }
 
@@ -90,6 +90,7 @@ impl Requests {
     fn is_lane_in_time(&self, lane: Lane, before: usize, exchange: &Exchange) -> bool {
         match lane {
             Lane::Slow => self.is_in_time(lane, before, &self.slow_throughput, exchange),
+            Lane::Long => self.is_in_time(lane, before, &self.long_throughput, exchange),
             Lane::Limited(limit) => self
                 .limited_throughput
                 .get(usize::from(limit))
@@ -308,7 +309,7 @@ fn is_patient(wait: Millis, patience: Millis, priority: Priority) -> bool {
 
 /// What waits there begins sooner if more threads come: not what is quick, nor what waits for others of its route.
 fn may_shorten(lane: Lane) -> bool {
-    matches!(lane, Lane::Slow | Lane::Unknown)
+    matches!(lane, Lane::Slow | Lane::Long | Lane::Unknown)
 }
 
 /// How long one waits at the least that would wait for so long with these threads, if those come that may.
@@ -342,8 +343,8 @@ mod tests {
 
     #[test]
     fn more_threads_shorten_the_wait_of_what_waits_for_a_thread_and_is_not_quick() {
-        let lanes = [Lane::Slow, Lane::Unknown, Lane::Express, Lane::Limited(0)];
-        assert_eq!(lanes.map(may_shorten), [true, true, false, false]);
+        let lanes = [Lane::Slow, Lane::Long, Lane::Unknown, Lane::Express, Lane::Limited(0)];
+        assert_eq!(lanes.map(may_shorten), [true, true, true, false, false]);
         for (threads, to_come, wait) in
             [(32, 128, 1_000), (32, 33, 3_878), (32, 32, 4_000), (32, 0, 4_000), (128, 32, 4_000), (0, 0, 0)]
         {

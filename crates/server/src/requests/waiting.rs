@@ -43,7 +43,8 @@ impl Requests {
     fn say_it(&mut self, now: Millis) {
         let Some(words) = self.engine.config.statistics else { return };
         let lined_up = &self.lined_up;
-        let (unknown, slow) = (lined_up.waiting(Lane::Unknown), lined_up.waiting(Lane::Slow));
+        let unknown = lined_up.waiting(Lane::Unknown);
+        let slow = lined_up.len() - unknown - lined_up.limited();
         // Where the newest begins next it stands before the oldest.
         let front = (0..2).filter_map(|place| self.batch.get(place)).map(Exchange::arrived).min();
         let oldest = front.into_iter().chain(lined_up.oldest()).min();

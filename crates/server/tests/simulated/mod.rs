@@ -250,8 +250,10 @@ impl Worker {
                     next.mark = Mark::default();
                     judge(lanes, &mut next);
                 }
-                if lane == Lane::Unknown && next.mark.lane == Some(Lane::Slow) {
-                    self.queues.push(Lane::Slow, 0, next);
+                if lane == Lane::Unknown
+                    && let Some(slow @ (Lane::Slow | Lane::Long)) = next.mark.lane
+                {
+                    self.queues.push(slow, 0, next);
                 } else {
                     return Some(next);
                 }

@@ -3,7 +3,7 @@
 //! Knows: figures of some calls, whose threads' clocks were read. Does not know: routes. Runs under the baton.
 
 use super::super::rule::Micros;
-use super::CALLS;
+use super::{CALLS, Route};
 
 /// Calls that use so much of a processor on average compute: whoever else wants the interpreter meanwhile waits for turns of it.
 pub const COMPUTES_US: Micros = 5_000;
@@ -23,6 +23,14 @@ pub enum Computes {
     For(u32),
     /// They do for long: others are better off elsewhere.
     Long(u32),
+}
+
+impl Route {
+    /// Whether its calls compute, and for how long.
+    #[inline]
+    pub fn computes(&self) -> Computes {
+        self.used.computes()
+    }
 }
 
 /// What some calls have used.

@@ -47,11 +47,11 @@ function ofThreads(answer, add) {
     const which = stuck[0].request ? `${stuck[0].request}, ` : "";
     add(true, `${plural(stuck.length, "request is", "requests are")} inside for ${span(late)} or longer; the longest: ${which}${span(stuck[0].seconds)}, process ${stuck[0].pid}.`, "requests");
   }
-  // Of four threads one may be kept for quick requests (`lanes/rule.rs`).
-  const full = answer.workers.filter((one) => one.threads > 0 && one.busy + Math.floor(one.threads / 4) >= one.threads && one.queued > one.limited);
+  // Of four threads one may be kept for quick requests, and another one for slow ones beside such that take longer (`lanes/rule.rs`).
+  const full = answer.workers.filter((one) => one.threads > 0 && one.busy + 2 * Math.floor(one.threads / 4) >= one.threads && one.queued > one.limited);
   const kept = full.reduce((all, one) => all + Math.max(0, one.threads - one.busy), 0);
   const waiting = full.reduce((all, one) => all + one.queued - one.limited, 0);
-  if (full.length) add(true, `Every thread${kept ? ` but ${number(kept)} for quick requests` : ""} of ${full.length === answer.workers.length ? "every worker" : plural(full.length, "worker")} is taken, and ${plural(waiting, "request waits", "requests wait")}.`, "workers");
+  if (full.length) add(true, `Every thread${kept ? ` but ${number(kept)} for quicker requests` : ""} of ${full.length === answer.workers.length ? "every worker" : plural(full.length, "worker")} is taken, and ${plural(waiting, "request waits", "requests wait")}.`, "workers");
 }
 
 // Of requests that were kept; and where those are not shown, of counts that have grown since.
