@@ -297,8 +297,14 @@ fn what_is_not_in_memory_is_seen_and_fetched() {
         assert_eq!(is_in_memory(&file, &nothing), Some(true), "nothing is there to wait for");
     }
     assert_eq!(is_in_memory(&file, &(SIZE - 1..SIZE + 1)), Some(false), "something is");
-    // It may have the kernel begin to read what is missing.
-    assert_eq!(read_at(&file, &mut room, 0, Ask::Cached).expect("no fault"), None);
+    // It has the kernel begin to read what is missing, and where a disk has done so at once that is there already.
+    let is_missed = (0..100).any(|_| {
+        forget(&writer, SIZE);
+        let got = read_at(&file, &mut room, 0, Ask::Cached).expect("no fault");
+        assert!(matches!(got, None | Some(4096)), "{got:?}");
+        got.is_none()
+    });
+    assert!(is_missed, "it never says that something is missing");
     fetch(&file, &(0..SIZE + 4096)).expect("read");
     assert_eq!(is_in_memory(&file, &(0..SIZE + 1)), Some(true));
     assert_eq!(read_at(&file, &mut room, 0, Ask::Cached).expect("no fault"), Some(4096));
