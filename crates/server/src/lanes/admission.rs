@@ -3,7 +3,7 @@
 //! Knows: who is inside, and how many threads are kept. Does not know: which routes are slow (`lanes/rule.rs`). Runs under the baton.
 
 use super::early::LONE_MS;
-use super::queues::lane_at;
+use super::queues::{AUTOMATIC, lane_at};
 use super::rule::Micros;
 use super::{Lane, Lanes, Order, Pick, Queues, Waits};
 
@@ -56,7 +56,7 @@ impl Lanes {
         // Of those that are slow the first to come is the next, whichever lane it is in.
         let next =
             slow.filter_map(|lane| Some((queues.oldest_in(lane)?, lane))).min_by_key(|&(since, _)| since);
-        let all = super::queues::AUTOMATIC + self.limits.len();
+        let all = AUTOMATIC + self.limits.len();
         (1..=all).map(|further| (self.last + further) % all).find(|&place| match lane_at(place) {
             lane if queues.waiting(lane) == 0 => false,
             // Whoever is quick may have a thread that is kept, here as well.
@@ -86,8 +86,9 @@ impl Lanes {
         self.others_inside() + self.kept() < self.threads
     }
 
-    /// True: beside the calls of the longest routes that are inside there are threads for those which are only slow.
-    fn admits_long(&self) -> bool {
+    /// True: beside the calls of the longest routes that are inside there are threads for those which are only slow. False: one more
+    /// of the longest waits for one of them, and not for any thread.
+    pub fn admits_long(&self) -> bool {
         self.room_for_long() > 0
     }
 
@@ -173,6 +174,7 @@ mod tests {
             let mut lanes = lanes();
             begin(&mut lanes, inside);
             assert_eq!((lanes.room_for(Lane::Long), lanes.room_for(Lane::Slow)), (long, slow), "{inside}");
+            assert_eq!(lanes.admits_long(), inside < 23, "{inside}");
             let mut queues = Queues::default();
             queues.push(Lane::Long, 0, 1);
             queues.push(Lane::Slow, 0, 2);

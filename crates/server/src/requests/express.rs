@@ -71,7 +71,8 @@ impl Requests {
     /// Looks how fast those are done that others wait for in lanes.
     fn measure_lanes(&mut self, now: Millis) {
         self.slow_throughput.measure(now, self.lanes.others_inside());
-        if self.lined_up.waiting(Lane::Long) > 0 {
+        // How fast those end tells something where others wait for one of them: of one or two that are inside one may end late.
+        if self.lined_up.waiting(Lane::Long) > 0 && !self.lanes.admits_long() {
             self.long_throughput.measure(now, self.lanes.longest_inside());
         }
         if self.lined_up.limited() == 0 {

@@ -89,8 +89,11 @@ impl Requests {
     /// True: behind so many of a lane a request is begun in time.
     fn is_lane_in_time(&self, lane: Lane, before: usize, exchange: &Exchange) -> bool {
         match lane {
-            Lane::Slow => self.is_in_time(lane, before, &self.slow_throughput, exchange),
-            Lane::Long => self.is_in_time(lane, before, &self.long_throughput, exchange),
+            Lane::Long if !self.lanes.admits_long() => {
+                self.is_in_time(lane, before, &self.long_throughput, exchange)
+            }
+            // What takes much longer waits for any thread as well, as long as there are few of them.
+            Lane::Slow | Lane::Long => self.is_in_time(lane, before, &self.slow_throughput, exchange),
             Lane::Limited(limit) => self
                 .limited_throughput
                 .get(usize::from(limit))
